@@ -84,7 +84,7 @@ def others(X, y):
 
 
 def use_product(X, y):
-    """Multiply a Hessian by weights on wide numbers, as tests do: each of their processes would compile the kernels."""
+    """Multiply a Hessian by weights on wide numbers, so that no process of tests has to compile kernels for this."""
     posterior, *_ = FittedModel(HighOrderCRF(2, max_iter=2).fit(X, y)).query([1e5 * rows for rows in X[1:]])
     posterior.hessian_vector_product(posterior.model.weights)
 

@@ -39,7 +39,7 @@ OPTIONS = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": 5
 
 @pytest.fixture(scope="module")
 def client():
-    """A client of two workers of one thread each, in this process; as between processes, all messages are pickled."""
+    """A client of two workers in this process, with one thread each; messages are pickled, as between processes."""
     with (
         distributed.LocalCluster(n_workers=2, processes=False, protocol="tcp://", **OPTIONS) as cluster,
         distributed.Client(cluster) as client,
@@ -238,7 +238,7 @@ def test_optimum_is_that_of_one_machine(name, processes):
     local = HighOrderCRF(**settings).fit(X, y, **weights)
     remote = DaskSequenceLabeler(HighOrderCRF(**settings), processes).fit(parts(X), parts(y), **remote_weights)
     check_same(remote, local)
-    assert remote.predict(parts(X)).compute() == local.predict(X)
+    assert processes.compute(remote.predict(parts(X)), sync=True) == local.predict(X)
 
 
 @pytest.mark.slow
@@ -308,16 +308,23 @@ def test_dense_and_sparse_rows(client):
     np.testing.assert_allclose(odd.coef_.toarray(), local.coef_.toarray(), atol=1e-5)
 
 
-@IGNORE_EARLY_END
-@pytest.mark.parametrize("n_workers", [3, pytest.param(1, marks=pytest.mark.slow)])
-def test_bits_depend_on_the_partitions_alone(client, n_workers):
-    crf = HighOrderCRF(l1_reg=0.1, max_iter=3)
-    of_two = DaskSequenceLabeler(crf, client).fit(parts(X), parts(y)).estimator_
+@pytest.fixture(params=["three workers", pytest.param("processes", marks=pytest.mark.slow)])
+def other(request):
+    """A client of another cluster than that of ``client``."""
+    if request.param == "processes":
+        yield request.getfixturevalue("processes")
+        return
     with (
-        distributed.LocalCluster(n_workers=n_workers, processes=False, **OPTIONS) as cluster,
-        distributed.Client(cluster, set_as_default=False) as other,
+        distributed.LocalCluster(n_workers=3, processes=False, **OPTIONS) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
     ):
-        fit = DaskSequenceLabeler(crf, other).fit(parts(X), parts(y)).estimator_
+        yield client
+
+
+@IGNORE_EARLY_END
+def test_bits_depend_on_the_partitions_alone(client, other):
+    crf = HighOrderCRF(l1_reg=0.1, max_iter=3)
+    of_two, fit = (DaskSequenceLabeler(crf, one).fit(parts(X), parts(y)).estimator_ for one in (client, other))
     assert fit.objective_history_.tobytes() == of_two.objective_history_.tobytes()
     assert fit.coef_.data.tobytes() == of_two.coef_.data.tobytes()
     assert fit.pattern_coef_.tobytes() == of_two.pattern_coef_.tobytes()
@@ -588,7 +595,9 @@ def test_a_lost_scheduler_is_an_error_within_seconds():
     command = [sys.executable, "-c", CLUSTER]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
-            with distributed.Client(process.stdout.readline().strip(), set_as_default=False) as client:
+            address = process.stdout.readline().strip()
+            assert address
+            with distributed.Client(address, set_as_default=False) as client:
                 started = []
 
                 def lose():

@@ -2,8 +2,8 @@
 
 import copy
 import pickle
+import random
 from functools import cache
-from itertools import count
 
 import joblib
 import numpy as np
@@ -23,25 +23,27 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 
 SLOW = {"groups of l1", "dense parts", "history of groups", "bilou", "segment groups"}  # each like two other kinds
-SLOW |= {"segment log space", "unlimited in log space"}  # their entropy needs kernels that compile for 8 s
 TRAINED_ALIKE = {name for name in KINDS if "log space" in name} | {"order 0", "high order", "bioes"}  # as another kind
 
 
-NUMBERS = count()
+WIDE = "segment log space", "unlimited in log space"  # their entropies need kernels that take 8 s to compile
 
 
-def kinds(*without):
+def kinds(*without, share=2, slow=()):
     """Parametrise a law by the kinds that are made for all of it.
 
-    The fast tests try the first law, that of all answers, with all kinds that are not slow. They try the second law
-    with every other kind, the third law with the remaining kinds, and so on.
+    The fast tests try a law with a random half of the kinds, which depends on the name of the law, or with all kinds if
+    ``share`` is 1; but never with those of ``SLOW`` and ``slow``.
     """
-    left_out, law = TRAINED_ALIKE if "training" in without else (), next(NUMBERS)
-    names = [name for name, kind in KINDS.items() if name not in left_out and not {*without} & {*kind.without}]
-    slow = SLOW | {*names[law % 2 :: 2]} if law else SLOW
-    return pytest.mark.parametrize(
-        "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in slow)) for name in names]
-    )
+
+    def decorate(law):
+        left_out = TRAINED_ALIKE if "training" in without else ()
+        names = [name for name, kind in KINDS.items() if name not in left_out and not {*without} & {*kind.without}]
+        fast = {*random.Random(law.__name__).sample(names, len(names) // share)} - {*SLOW, *slow}
+        rows = [pytest.param(name, marks=[pytest.mark.slow] * (name not in fast)) for name in names]
+        return pytest.mark.parametrize("name", rows)(law)
+
+    return decorate
 
 
 def close(found, expected, atol):
@@ -51,7 +53,7 @@ def close(found, expected, atol):
 # --- answers, by enumeration ----------------------------------------------------------------------------------------
 
 
-@kinds()
+@kinds(share=1, slow=WIDE)
 def test_answers_are_those_of_all_labellings(name):
     """Scores by the fitted weights and the definitions of features, in plain Python, make every answer."""
     assert_answers(asked(name), [labellings(name, number) for number in range(len(NEW))])
@@ -99,7 +101,7 @@ def assert_segments(crf, X, sequences):
         close(with_probability["probability"], [of_segments[one] for one in predicted], slack)
 
 
-@kinds("known")
+@kinds("known", slow=WIDE)
 def test_what_is_known_leaves_the_labellings_that_agree(name):
     crf, n = asked(name), 12
     n_inside = assert_known_labels(crf, [labellings(name, number) for number in (0, 3)], n)
@@ -169,7 +171,7 @@ def assert_same(found, expected):
         ]
 
 
-@kinds()
+@kinds(slow=WIDE)
 def test_empty_sequences_get_empty_answers(name):
     crf, kind = asked(name), KINDS[name]
     first, none = kind.X([NEW[0]]), [] if kind.reader != "table" else np.empty((0, 3))

@@ -60,6 +60,11 @@ def test_each_sequence_is_predicted_by_a_model_without_it(cv):
         assert cross_val_predict(Recorder(), X, Y, cv=cv, n_jobs=2) == predictions
 
 
+@pytest.mark.slow
+def test_predictions_of_processes_are_the_same():
+    assert cross_val_predict(Recorder(), X, Y, n_jobs=2) == cross_val_predict(Recorder(), X, Y)
+
+
 def test_masks_and_iterables_are_splits():
     masks = [(np.arange(7) < 3, np.arange(7) >= 3), (np.arange(7) >= 3, np.arange(7) < 3)]
     numbers = [tuple(np.flatnonzero(part) for part in split) for split in masks]

@@ -64,10 +64,7 @@ MODELS = {
     "segments": SEGMENTS,
     "repeated segments": clone(SEGMENTS).set_params(segment_length=1, max_order=2),
 }
-ALIKE = "all_pairs", "repeated segments"  # each like the model before it
-of_each_model = pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in ALIKE)) for name in MODELS]
-)
+RARE = "all_pairs", "repeated segments"
 
 
 def folds_of(estimator, splits, keys="order", weight=None, X=X, y=Y):
@@ -107,7 +104,7 @@ def cross_validated(estimator, groups, log_sigma, splits, weight=None, X=X, y=Y)
 # --- value and gradient -----------------------------------------------------------------------------------------------
 
 
-@of_each_model
+@pytest.mark.parametrize("name", MODELS)
 def test_score_is_that_of_cross_validation(name):
     estimator, splits = MODELS[name], list(KFold(2).split(X))
     groups, folds = folds_of(estimator, splits)
@@ -140,7 +137,7 @@ def test_score_of_a_pipeline_whose_extractors_see_training_parts_alone():
     np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-6)
 
 
-@of_each_model
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in RARE)) for name in MODELS])
 def test_gradient_is_that_of_the_score(name):
     groups, folds = folds_of(MODELS[name], list(KFold(3).split(X))[:1])
     rng = np.random.default_rng(3)

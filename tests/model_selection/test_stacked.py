@@ -548,7 +548,7 @@ def test_inside_and_around_other_tools(tmp_path):
 
 
 @pytest.mark.slow
-def test_processes_fit_the_same_model():
+def test_a_fit_in_processes_gives_the_same_model():
     one, other = (StackedSequenceLabeler(LOGISTIC, HighOrderSemiCRF(), cv=3, n_jobs=n).fit(X, Y) for n in (None, 2))
     np.testing.assert_array_equal(one.log_likelihood(X, Y), other.log_likelihood(X, Y))
 

@@ -76,7 +76,7 @@ MODELS = {  # and what they are asked
     "segments, two threads": (HighOrderSemiCRF(tol=0.1, n_jobs=2), X_MARKOV, Y_MARKOV, predict_marginals),
     "tagger": (make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(tol=0.1)), X_NAMES, Y_NAMES, tag),
 }
-FAST = "predict", "fit, two threads", "segments, two threads", "tagger"
+FAST = "predict", "fit, two threads", "pruned", "segments, two threads", "tagger"  # the others run with the slow tests
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -543,7 +543,8 @@ TOKEN_SETTINGS = {
     "numbers": ({}, lambda rng, tag: (str(rng.choice(list("abc"))), float(rng.normal()))),
     "arrays": ({}, lambda rng, tag: {"w": str(rng.choice(list("abc"))), "v": rng.normal(size=3)}),
 }
-SEGMENT_CASES = [(name, "words") for name in SEGMENT_SETTINGS if name != "identity"]  # which others have, too
+# words with "identity" need no case, because other cases have its features
+SEGMENT_CASES = [(name, "words") for name in SEGMENT_SETTINGS if name != "identity"]
 SEGMENT_CASES += [("identity", form) for form in TOKEN_SETTINGS if form != "words"]
 
 
