@@ -239,7 +239,7 @@ def test_the_objective_is_the_log_likelihood(name):
         assert objective.value_gradient(w)[0] == pytest.approx(value, rel=1e-11)
 
 
-@kinds()
+@kinds(share=1)
 def test_gradients_are_those_of_central_differences(name):
     objective = weighted_objective(name)
     w, rng = some_weights(objective, 0.5), np.random.default_rng(3)
