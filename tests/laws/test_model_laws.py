@@ -29,17 +29,18 @@ TRAINED_ALIKE = {name for name in KINDS if "log space" in name} | {"order 0", "h
 WIDE = "segment log space", "unlimited in log space"  # their entropies need kernels that take 8 s to compile
 
 
-def kinds(*without, share=2, slow=()):
+def kinds(*without, is_central=False, slow=()):
     """Parametrise a law by the kinds that are made for all of it.
 
-    The fast tests try a law with a random half of the kinds, which depends on the name of the law, or with all kinds if
-    ``share`` is 1; but never with those of ``SLOW`` and ``slow``.
+    The fast tests try a central law with all kinds, and any other law with a random half of the kinds, which depends
+    on the name of the law. They never use the kinds in ``SLOW`` and ``slow``.
     """
 
     def decorate(law):
         left_out = TRAINED_ALIKE if "training" in without else ()
         names = [name for name, kind in KINDS.items() if name not in left_out and not {*without} & {*kind.without}]
-        fast = {*random.Random(law.__name__).sample(names, len(names) // share)} - {*SLOW, *slow}
+        half = random.Random(law.__name__).sample(names, len(names) // 2)
+        fast = {*(names if is_central else half)} - {*SLOW, *slow}
         rows = [pytest.param(name, marks=[pytest.mark.slow] * (name not in fast)) for name in names]
         return pytest.mark.parametrize("name", rows)(law)
 
@@ -53,7 +54,7 @@ def close(found, expected, atol):
 # --- answers, by enumeration ----------------------------------------------------------------------------------------
 
 
-@kinds(share=1, slow=WIDE)
+@kinds(is_central=True, slow=WIDE)
 def test_answers_are_those_of_all_labellings(name):
     """Scores by the fitted weights and the definitions of features, in plain Python, make every answer."""
     assert_answers(asked(name), [labellings(name, number) for number in range(len(NEW))])
@@ -239,7 +240,7 @@ def test_the_objective_is_the_log_likelihood(name):
         assert objective.value_gradient(w)[0] == pytest.approx(value, rel=1e-11)
 
 
-@kinds(share=1)
+@kinds(is_central=True)
 def test_gradients_are_those_of_central_differences(name):
     objective = weighted_objective(name)
     w, rng = some_weights(objective, 0.5), np.random.default_rng(3)
